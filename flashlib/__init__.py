@@ -1,7 +1,7 @@
 """FlashAttention-2 from scratch: the algorithms of the papers in NumPy, short enough to be read.
 
 Arrays are (..., N, d): any leading batch and head axes, then tokens, then the head size.
-NumPy alone is enough to import this package; plots, widgets and the GPU kernel bring their own needs.
+NumPy alone is enough to import this package; plots, widgets and the GPU kernel need more.
 """
 
 from flashlib.backward import flash_attention_backward

@@ -22,9 +22,9 @@ from flashlib.checks import (
     check_scale,
     compute_dtype,
 )
-from flashlib.forward import DEFAULT_BC, DEFAULT_BR, tile_scores
+from flashlib.forward import tile_scores
 from flashlib.memory import Memory
-from flashlib.tiles import causal_visible, masked_product, tile_kind, tile_slices
+from flashlib.tiles import masked_product, tile_mask, tile_slices
 
 
 class BackwardTileEvent(NamedTuple):
@@ -44,19 +44,7 @@ class BackwardTileEvent(NamedTuple):
 
 
 def flash_attention_backward(
-    Q,
-    K,
-    V,
-    O,
-    L,
-    dO,
-    Br=DEFAULT_BR,
-    Bc=DEFAULT_BC,
-    causal=False,
-    *,
-    scale=None,
-    memory=None,
-    observe=None,
+    Q, K, V, O, L, dO, Br=512, Bc=512, causal=False, *, scale=None, memory=None, observe=None
 ):
     """Gradients of attention, tile by tile, K-outer (FlashAttention-2, Algorithm 2).
 
@@ -75,9 +63,7 @@ def flash_attention_backward(
     Raises:
         ValueError, TypeError: see `flashlib.checks`.
     """
-    Q, K, V, L, dO, D, scale, memory = _prepare(
-        Q, K, V, O, L, dO, Br, Bc, causal, scale, memory
-    )  # D: line 4
+    Q, K, V, L, dO, D, scale, memory = _prepare(Q, K, V, O, L, dO, Br, Bc, causal, scale, memory)
     N_q, N_k, dtype = Q.shape[-2], K.shape[-2], D.dtype
     dQ, dK, dV = np.zeros(Q.shape, dtype), np.empty(K.shape, dtype), np.empty(V.shape, dtype)
     memory.store("dQ", dQ, 0)  # line 3
@@ -88,13 +74,12 @@ def flash_attention_backward(
         V_j = memory.load("V", V[..., cols, :]).astype(dtype, copy=False)
         dK_j, dV_j = np.zeros_like(K_j), np.zeros_like(V_j)  # line 7
         for i, rows in enumerate(row_tiles):  # line 8
-            kind = tile_kind(rows, cols, N_q, N_k, causal)
+            kind, visible = tile_mask(rows, cols, N_q, N_k, causal)
             if kind == "skipped":
                 continue
             Q_i = memory.load("Q", Q[..., rows, :]).astype(dtype, copy=False)  # line 9
             dO_i = memory.load("dO", dO[..., rows, :])
             L_i, D_i = memory.load("L", L[..., rows]), memory.load("D", D[..., rows])
-            visible = causal_visible(rows, cols, N_q, N_k) if kind == "diagonal" else None
 
             S = tile_scores(Q_i, K_j, scale, visible, dtype)  # line 10
             P = np.exp(S - L_i[..., None])  # line 11
@@ -105,8 +90,8 @@ def flash_attention_backward(
             memory.store("dQ", dQ[..., rows, :], dQ_i)
             dK_j += scale * (dS.swapaxes(-1, -2) @ Q_i)  # line 16
             if observe is not None:
-                dK_dV = (dK_j.copy(), dV_j.copy())
-                observe(BackwardTileEvent(i, j, rows, cols, kind, P, dS, dQ_i, *dK_dV, memory.bytes))
+                so_far = dQ_i, dK_j.copy(), dV_j.copy()
+                observe(BackwardTileEvent(i, j, rows, cols, kind, P, dS, *so_far, memory.bytes))
         memory.store("dK", dK[..., cols, :], dK_j)  # line 18
         memory.store("dV", dV[..., cols, :], dV_j)
     return tuple(x.astype(Q.dtype, copy=False) for x in (dQ, dK, dV))

@@ -1,8 +1,10 @@
 """The tiled forward pass, with either loop outside.
 
 Q-outer is FlashAttention-2: a row tile stays on chip while the K and V tiles stream past it, so m,
-l and O never leave. K-outer is FlashAttention-1's order: a K/V tile stays while the row tiles stream
-past, so m, l and O travel to HBM and back each time. Same arithmetic, same result, other traffic.
+l and O never leave. K-outer is FlashAttention-1's order: a K/V tile stays while the row tiles
+stream past, so m, l and O travel to HBM and back each time. Same arithmetic, same result, other
+traffic. The default tile, 512 × 512, is what `python -m flashlib.bench cpu` found best for NumPy;
+a GPU's tiles are 64 or 128 wide.
 """
 
 from typing import NamedTuple
@@ -12,10 +14,7 @@ import numpy as np
 from flashlib.checks import check_causal, check_positive_int, check_qkv, check_scale, compute_dtype
 from flashlib.memory import Memory
 from flashlib.online import SoftmaxState, rescale_factor, update
-from flashlib.tiles import causal_visible, tile_kind, tile_slices
-
-DEFAULT_BR = 512  # chosen by `python -m flashlib.bench cpu`; a GPU's tiles are 64 or 128
-DEFAULT_BC = 512
+from flashlib.tiles import tile_kind, tile_mask, tile_slices
 
 
 class TileEvent(NamedTuple):
@@ -38,8 +37,8 @@ def flash_attention_forward(
     Q,
     K,
     V,
-    Br=DEFAULT_BR,
-    Bc=DEFAULT_BC,
+    Br=512,
+    Bc=512,
     causal=False,
     *,
     scale=None,
@@ -74,12 +73,11 @@ def flash_attention_forward(
         Q_i = memory.load("Q", Q[..., rows, :])  # line 4
         state = SoftmaxState.empty(Q_i.shape[:-1], V.shape[-1], dtype)  # line 5
         for j, cols in enumerate(tile_slices(N_k, Bc)):  # line 6
-            kind = tile_kind(rows, cols, N_q, N_k, causal)
+            kind, visible = tile_mask(rows, cols, N_q, N_k, causal)
             if kind == "skipped":
                 break  # so are all tiles to its right
             K_j = memory.load("K", K[..., cols, :])  # line 7
             V_j = memory.load("V", V[..., cols, :])
-            visible = causal_visible(rows, cols, N_q, N_k) if kind == "diagonal" else None
             S = tile_scores(Q_i, K_j, scale, visible, dtype)  # line 8
             m_old, state = state.m, update(state, S, V_j.astype(dtype, copy=False), visible)
             if observe is not None:
@@ -94,8 +92,8 @@ def flash_attention_forward_k_outer(
     Q,
     K,
     V,
-    Br=DEFAULT_BR,
-    Bc=DEFAULT_BC,
+    Br=512,
+    Bc=512,
     causal=False,
     *,
     scale=None,
@@ -114,30 +112,26 @@ def flash_attention_forward_k_outer(
     memory = Memory() if memory is None else memory
     N_q, N_k, dtype = Q.shape[-2], K.shape[-2], L.dtype
     row_tiles, col_tiles = tile_slices(N_q, Br), tile_slices(N_k, Bc)
-    hbm = SoftmaxState.empty(L.shape, V.shape[-1], dtype)  # line 2: m, l, O start in HBM
-    for name, array in (*zip("mlO", hbm, strict=True), ("L", L)):
-        memory.store(name, array, array)
+    hbm = SoftmaxState.empty(L.shape, V.shape[-1], dtype)
+    _store(memory, "mlOL", (*hbm, L), (*hbm, L))  # line 2: the state starts in HBM
 
     for j, cols in enumerate(col_tiles if N_q else []):  # line 5
         K_j = memory.load("K", K[..., cols, :])  # line 6
         V_j = memory.load("V", V[..., cols, :])
         for i, rows in enumerate(row_tiles):  # line 7
-            kind = tile_kind(rows, cols, N_q, N_k, causal)
+            kind, visible = tile_mask(rows, cols, N_q, N_k, causal)
             if kind == "skipped":
                 continue
             Q_i = memory.load("Q", Q[..., rows, :])  # line 8
             views = SoftmaxState(hbm.m[..., rows], hbm.l[..., rows], hbm.o[..., rows, :])
-            state = SoftmaxState(*(memory.load(*pair) for pair in zip("mlO", views, strict=True)))
-            visible = causal_visible(rows, cols, N_q, N_k) if kind == "diagonal" else None
+            state = SoftmaxState(*map(memory.load, "mlO", views))
             S = tile_scores(Q_i, K_j, scale, visible, dtype)  # line 9
             m_old = state.m.copy()  # `state` looks into HBM, which is about to be overwritten
-            state = update(state, S, V_j.astype(dtype, copy=False), visible)  # lines 10-12
+            state = update(state, S, V_j.astype(dtype, copy=False), visible)  # lines 10–12
             if j == _last_column_tile(rows, col_tiles, N_q, N_k, causal):
-                for name, array, tile in zip("OL", (O[..., rows, :], L[..., rows]), state.finish()):
-                    memory.store(name, array, tile)
+                _store(memory, "OL", (O[..., rows, :], L[..., rows]), state.finish())
             else:
-                for name, array, tile in zip("mlO", views, state, strict=True):
-                    memory.store(name, array, tile)  # lines 12-13
+                _store(memory, "mlO", views, state)  # lines 12–13
             if observe is not None:
                 observe(_event(i, j, rows, cols, kind, S, m_old, state, memory))
     return (O, L) if return_lse else O
@@ -166,6 +160,11 @@ def _last_column_tile(rows, col_tiles, N_q, N_k, causal):
     """Index of the last column tile that row tile `rows` is paired with."""
     kinds = [tile_kind(rows, cols, N_q, N_k, causal) for cols in col_tiles]
     return max(j for j, kind in enumerate(kinds) if kind != "skipped")
+
+
+def _store(memory, names, destinations, tiles):
+    for name, destination, tile in zip(names, destinations, tiles, strict=True):
+        memory.store(name, destination, tile)
 
 
 def _event(i, j, rows, cols, kind, S, m_old, state, memory):

@@ -5,6 +5,8 @@ shared memory an SM has for kernels, the paper's "SRAM" (the paper counts the A1
 L1 cache included).
 """
 
+import importlib.resources
+import json
 from dataclasses import dataclass
 
 KIB, MIB = 1024, 1024**2
@@ -49,3 +51,14 @@ GPUS = {
         ),
     )
 }  # fmt: skip
+
+
+def measurements(name="h200-peers-2026-11-29"):
+    """Recorded measurements (`flashlib/data/<name>.json`) as a dict; "provenance" says how."""
+    path = importlib.resources.files("flashlib") / "data" / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def select(rows, **where):
+    """The rows (dicts) whose values equal those given: select(rows, impl="sdpa_flash", d=128)."""
+    return [row for row in rows if all(row[key] == value for key, value in where.items())]

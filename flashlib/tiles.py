@@ -46,6 +46,12 @@ def tile_kind(rows, cols, N_q, N_k, causal=False):
     return "diagonal"
 
 
+def tile_mask(rows, cols, N_q, N_k, causal):
+    """The kind of a tile and its mask: (kind, bool (rows, cols) if "diagonal", otherwise None)."""
+    kind = tile_kind(rows, cols, N_q, N_k, causal)
+    return kind, causal_visible(rows, cols, N_q, N_k) if kind == "diagonal" else None
+
+
 def tile_grid(N_q, N_k, Br, Bc, causal=False):
     """The kind of every tile, as a string array (T_r, T_c), with T_r = ⌈N_q/Br⌉, T_c = ⌈N_k/Bc⌉."""
     row_tiles, col_tiles = tile_slices(N_q, Br), tile_slices(N_k, Bc)

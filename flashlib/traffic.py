@@ -4,11 +4,11 @@ Level 1, N×N touches: elements of N×N matrices written to or read from HBM. Na
 S, reads S, writes P, reads P: 4 N². FlashAttention: 0.
 
 Level 2, HBM bytes when caches absorb every re-read: each input read once, each output written
-once. Naive 4 N² + 4 N d elements, flash 4 N d + N. Linear in N, and what a GPU's DRAM counters show.
+once. Naive 4 N² + 4 N d elements, flash 4 N d + N: linear in N. A GPU's DRAM counters show this.
 
 Level 3, bytes requested past the SM, with no cache in between: what the tile loop itself asks for,
-and what `Memory` counts. Flash re-reads K and V once for every row of tiles, so it is quadratic with
-a small constant: N² d / Br. Divided into naive's 4 N² it saves a factor that tends to 2 Br / d.
+and what `Memory` counts. Flash re-reads K and V once for every row of tiles, so it is quadratic
+with a small constant, N² d / Br. Against naive's 4 N² it saves a factor that tends to 2 Br / d.
 """
 
 from dataclasses import dataclass
@@ -37,9 +37,7 @@ class MemoryWork:
         return self.naive / self.flash
 
 
-def memory_work(
-    N, d, *, Br=None, Bc=None, itemsize=2, causal=False, heads=1, N_k=None
-):
+def memory_work(N, d, *, Br=None, Bc=None, itemsize=2, causal=False, heads=1, N_k=None):
     """Bytes and N×N touches of naive and tiled attention, N queries by N_k keys, d_v = d.
 
     Without tile sizes: level 2 (every re-read absorbed). With r = N d, k = N_k d, elements:
@@ -52,7 +50,7 @@ def memory_work(
     causal tiles included. With v(i) the column tiles that row tile i of n_i rows visits, and c(i)
     the keys in them:
 
-        naive           as at level 2: naive attention has no tiles to re-read and no causal skipping
+        naive           as at level 2: no tiles to re-read, no causal skipping
         flash           2 r + N + Σ_i 2 d c(i)                 Q, O · L · K and V once a row tile
         k_outer         r + 3 N + 2 k                          O, m, l, L initialised · K, V once
                         + Σ_i n_i v(i) (3 d + 4) − N'          Q, O, m, l read and O, m, l written
@@ -127,14 +125,14 @@ def print_traffic_table(
     seq_lengths=(128, 256, 512, 1024, 2048, 4096), d=128, *, Br=64, Bc=None, itemsize=2
 ):
     """Print the three levels side by side for one head, a line a sequence length."""
-    print(f"One head, d = {d}, {itemsize} bytes an element; level 3 with Br = {Br}")
-    print("      | 1: NxN touches    | 2: MB, re-reads cached    | 3: MB requested by the SMs")
-    print("    N |     naive   flash |   naive   flash   saving  |   naive   flash   saving")
+    print(f"One head, d = {d}, {itemsize} bytes an element, MB. Level 3 with Br = {Br}.")
+    print("      |  1: NxN touches  | 2: re-reads in a cache |  3: asked for by the SMs")
+    print("    N |      naive flash |  naive  flash   saving |  naive  flash   saving")
     for N in seq_lengths:
         cached = memory_work(N, d, itemsize=itemsize)
         asked = memory_work(N, d, Br=Br, Bc=Bc, itemsize=itemsize)
-        touches = cached.naive_nxn_touches_elements, cached.flash_nxn_touches_elements
-        columns = [f"{N:5d} | {touches[0]:>9,}{touches[1]:>8}"]
+        line = f"{N:5d} |{cached.naive_nxn_touches_elements:>11,}"
+        line += f"{cached.flash_nxn_touches_elements:>6}"
         for work in (cached, asked):
-            columns.append(f"{work.naive / 1e6:7.2f} {work.flash / 1e6:7.2f} {work.saving:7.2f}x")
-        print(" | ".join(columns))
+            line += f" |{work.naive / 1e6:>7.2f}{work.flash / 1e6:>7.2f}{work.saving:>9.2f}"
+        print(line)
