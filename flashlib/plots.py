@@ -231,7 +231,7 @@ def rooflines(gpus, points):
 
 
 @styled
-def bars(named, ylabel, colors=None, log=False, fmt="{:.3g}", hline=None):
+def bars(named, xlabel, ylabel, colors=None, log=False, fmt="{:.3g}", hline=None):
     """Labelled bars. named: {label: value}. hline: (value, label) drawn dashed."""
     ax = _axes(height=3.8)
     values = list(named.values())
@@ -240,7 +240,7 @@ def bars(named, ylabel, colors=None, log=False, fmt="{:.3g}", hline=None):
     if hline is not None:
         ax.axhline(hline[0], color=COLORS["K"], linestyle="--", label=hline[1])
         ax.legend()
-    ax.set(ylabel=ylabel, yscale="log" if log else "linear")
+    ax.set(xlabel=xlabel, ylabel=ylabel, yscale="log" if log else "linear")
     ax.margins(y=0.15)
     return ax
 
@@ -312,7 +312,9 @@ def tile_times(sizes, seconds, naive_seconds, sdpa_seconds=None):
 @styled
 def error_maps(named):
     """Where broken outputs differ from the right one. named: {title: |O − O_ref| (N, d)}."""
-    axes = plt.subplots(2, -(-len(named) // 2), figsize=(9, 5.4), sharex=True, sharey=True)[1]
+    axes = plt.subplots(
+        2, -(-len(named) // 2), figsize=(9, 5.4), sharex=True, sharey=True, squeeze=False
+    )[1]
     for ax, (title, error) in zip(axes.flat, named.items(), strict=False):
         ax.set_facecolor(COLORS["skipped"])
         shown = np.ma.masked_invalid(np.where(error == 0, 1e-20, error))
