@@ -6,7 +6,7 @@ respect to X:
     dV = Pᵀ dO,   dP = dO Vᵀ,   dS = P ∘ (dP − D),   dQ = scale · dS K,   dK = scale · dSᵀ Q.
 
 Two facts make it fit on chip. P is recomputed a tile at a time as exp(S − L), and the row sum that
-the softmax gradient needs is D = rowsum(P ∘ dP) = rowsum(O ∘ dO), d numbers a row instead of N_k.
+the softmax gradient needs is D = rowsum(P ∘ dP) = rowsum(O ∘ dO), over d_v numbers instead of N_k.
 (FlashAttention-2, Algorithm 2.)
 """
 
@@ -77,7 +77,9 @@ def flash_attention_backward(
             kind, visible = tile_mask(rows, cols, N_q, N_k, causal)
             if kind == "skipped":
                 continue
-            Q_i = memory.load("Q", Q[..., rows, :]).astype(dtype, copy=False)  # line 9
+            Q_i = memory.load("Q", Q[..., rows, :]).astype(
+                dtype, copy=False
+            )  # line 9 (O_i is not needed)
             dO_i = memory.load("dO", dO[..., rows, :])
             L_i, D_i = memory.load("L", L[..., rows]), memory.load("D", D[..., rows])
 

@@ -3,8 +3,8 @@
 Q-outer is FlashAttention-2: a row tile stays on chip while the K and V tiles stream past it, so m,
 l and O never leave. K-outer is FlashAttention-1's order: a K/V tile stays while the row tiles
 stream past, so m, l and O travel to HBM and back each time. Same arithmetic, same result, other
-traffic. The default tile, 512 × 512, is what `python -m flashlib.bench cpu` found best for NumPy;
-a GPU's tiles are 64 or 128 wide.
+traffic. The default tile, 512 × 512, is what `python -m flashlib.bench cpu` found among the fastest
+for NumPy; a GPU's tiles are mostly 64 to 192 wide.
 """
 
 from typing import NamedTuple
@@ -60,7 +60,7 @@ def flash_attention_forward(
     Returns:
         O (..., N_q, d_v) in the promoted dtype of the inputs (integers: float64), or (O, L) with
         L (..., N_q), the natural log of Σ exp(scores); L is float32 for float16 inputs. A row
-        that sees no key has O = 0 and L = −inf. Never holds anything N_q × N_k.
+        that sees no key has O = 0 and L = −inf. Besides these, nothing larger than a tile is held.
 
     Raises:
         ValueError, TypeError: see `flashlib.checks`.

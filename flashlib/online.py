@@ -39,7 +39,8 @@ class SoftmaxState(NamedTuple):
     def finish(self):
         """Divide once, at the end: O = o / l (..., N_q, d_v) and L = m + log l (..., N_q).
 
-        A row that saw no key has l = 0; it gives O = 0 and L = −inf (Algorithm 1, lines 12–13).
+        FlashAttention-2, Algorithm 1, lines 12–13. A row that saw no key has l = 0; it gives O = 0
+        and L = −inf.
         """
         empty = self.l == 0
         l = np.where(empty, 1, self.l)

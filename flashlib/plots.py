@@ -96,11 +96,12 @@ def draw_tiles(ax, kinds, done=(), now=None, labels=None):
         face = COLORS["done"] if (i, j) in done else face
         edge = "#B0B0B0" if kind == "skipped" else "#555555"
         tile = {"hatch": hatches[kind], "facecolor": face, "edgecolor": edge, "linewidth": 0.8}
-        ax.add_patch(Rectangle((j, i), 1, 1, **tile))
+        ax.add_patch(Rectangle((j, i), 1, 1, clip_on=False, **tile))
     for (i, j), text in (labels or {}).items():
         ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=12)
     if now is not None:
-        ax.add_patch(Rectangle(now[::-1], 1, 1, fill=False, edgecolor="black", linewidth=4))
+        outline = {"fill": False, "edgecolor": "black", "linewidth": 4, "clip_on": False}
+        ax.add_patch(Rectangle(now[::-1], 1, 1, zorder=3, **outline))
     ax.set(xlim=(0, T_c), ylim=(T_r, 0), aspect="equal")
     ax.set(xlabel="column tile j (keys)", ylabel="row tile i (queries)")
     step = max(1, -(-max(T_r, T_c) // 8))
@@ -260,6 +261,7 @@ def running_state(m, l, alpha, title):
     twin.set(ylabel="α", ylim=(-0.05, 1.5), yticks=(0, 0.5, 1))
     twin.spines["right"].set_visible(True)
     below.margins(y=0.25)
+    below.set_ylim(0, None)
     lines = below.get_lines() + twin.get_lines()
     below.legend(lines, [line.get_label() for line in lines], loc="lower right")
     return ax, below
@@ -290,6 +292,9 @@ def errors_by_length(N, errors, epsilons):
         ax.axhline(epsilons[dtype], color="#777777", linestyle=":", label="machine epsilon")
         _log_axes(ax, "keys N", "largest error of O")
         _powers_of_two(ax, N)
+        drawn = [*by_kind.values(), epsilons[dtype]]
+        low, high = min(map(np.min, drawn)), max(map(np.max, drawn))
+        ax.set_ylim(10 ** np.floor(np.log10(low)), 10 ** np.ceil(np.log10(high)))  # whole decades
         ax.set_title(dtype)
         ax.legend()
     return axes
@@ -326,7 +331,7 @@ def error_maps(named):
         ax.set_ylabel("query i")
     for ax in axes[-1]:
         ax.set_xlabel("column of O")
-    axes[0, 0].figure.colorbar(picture, ax=axes, label="|error| (NaN is grey)", shrink=0.9)
+    axes[0, 0].figure.colorbar(picture, ax=axes, label="|error|", shrink=0.9)
     return axes
 
 

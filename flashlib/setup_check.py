@@ -22,13 +22,22 @@ def missing_sentence(package):
     return f"{package} is missing, needed for {NEEDED_FOR[package]}: pip install {package}"
 
 
+def has(*packages):
+    """True if all `packages` are installed; otherwise print a sentence for the first that isn't."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            print(missing_sentence(package))
+            return False
+    return True
+
+
 def triton_mode():
     """How Triton kernels would run here: "compiled for <GPU>", "interpreted on the CPU"."""
     import torch
 
     if torch.cuda.is_available():
         return f"compiled for {torch.cuda.get_device_name()}"
-    return "interpreted on the CPU (slow, exact, no GPU needed)"
+    return "interpreted on the CPU (slow, no GPU needed)"
 
 
 def check_setup():

@@ -8,7 +8,7 @@ once. Naive 4 N² + 4 N d elements, flash 4 N d + N: linear in N. A GPU's DRAM c
 
 Level 3, bytes requested past the SM, with no cache in between: what the tile loop itself asks for,
 and what `Memory` counts. Flash re-reads K and V once for every row of tiles, so it is quadratic
-with a small constant, N² d / Br. Against naive's 4 N² it saves a factor that tends to 2 Br / d.
+with a small constant, 2 N² d / Br. Against naive's 4 N² it saves a factor that tends to 2 Br / d.
 """
 
 from dataclasses import dataclass
@@ -50,7 +50,8 @@ def memory_work(N, d, *, Br=None, Bc=None, itemsize=2, causal=False, heads=1, N_
     causal tiles included. With v(i) the column tiles that row tile i of n_i rows visits, and c(i)
     the keys in them:
 
-        naive           as at level 2: no tiles to re-read, no causal skipping
+        naive           as at level 2: the re-reads of its own tiled matrix
+                        products, 3 N N_k d / B for B × B tiles, are not counted
         flash           2 r + N + Σ_i 2 d c(i)                 Q, O · L · K and V once a row tile
         k_outer         r + 3 N + 2 k                          O, m, l, L initialised · K, V once
                         + Σ_i n_i v(i) (3 d + 4) − N'          Q, O, m, l read and O, m, l written

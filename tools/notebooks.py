@@ -24,6 +24,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from PIL import Image
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # quiet curves in the cells that time NumPy
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 CELL_TIMEOUT_S = 300
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
