@@ -13,6 +13,7 @@ import base64
 import copy
 import hashlib
 import io
+import os
 import re
 import sys
 import time
