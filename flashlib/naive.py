@@ -81,7 +81,8 @@ def _softmax_lse(S):
     """Weights (..., N) and logsumexp (...) of scores (..., N); an empty row gives 0 and −inf."""
     m = S.max(axis=-1, keepdims=True, initial=-np.inf)
     m_finite = np.where(np.isneginf(m), 0, m)  # avoids −inf − (−inf)
-    P = np.exp(S - m_finite)
+    P = S - m_finite
+    np.exp(P, out=P)
     l = P.sum(axis=-1, keepdims=True)
     l_nonzero = np.where(l == 0, 1, l)
     P /= l_nonzero
