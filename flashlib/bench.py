@@ -1,8 +1,9 @@
-"""`python -m flashlib.bench cpu | gpu | traffic`: speed is measured here, never in a test.
+"""`python -m flashlib.bench cpu | gpu | traffic | widgets`: speed is measured here, not in tests.
 
 cpu      naive, tiled (several tile sizes), causal and PyTorch's SDPA over N, with peak extra memory
 gpu      the Triton kernel against SDPA's backends on an NVIDIA GPU
 traffic  DRAM and L2 bytes by the hardware counters of an NVIDIA GPU
+widgets  frames a second and redraw times of the widgets, in a headless Chromium
 """
 
 import argparse
@@ -141,6 +142,14 @@ def main(argv=None):
     name, rest = (argv[0], argv[1:]) if argv else ("", [])
     if name == "cpu":
         return main_cpu(rest)
+    if name in ("gpu", "traffic"):
+        from flashlib import bench_gpu
+
+        return {"gpu": bench_gpu.main_gpu, "traffic": bench_gpu.main_traffic}[name](rest)
+    if name == "widgets":
+        from flashlib.bench_widgets import main_widgets
+
+        return main_widgets(rest)
     print(__doc__)
     return 0 if name in ("-h", "--help") else 2
 

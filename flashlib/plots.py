@@ -349,3 +349,32 @@ def lines(x, curves, xlabel, ylabel, hline=None, log=False, height=3.8):
         _powers_of_two(ax, x)
     ax.legend()
     return ax
+
+
+# label, colour, line and marker of each implementation in the benchmark figures
+IMPLEMENTATIONS = {
+    "flashlib": ("this course's kernel", "#0072B2", "o-"),
+    "sdpa_cudnn": ("SDPA cuDNN", "#009E73", "^--"),
+    "sdpa_flash": ("SDPA flash (FlashAttention-2)", "#E69F00", "s-."),
+    "sdpa_mem_efficient": ("SDPA memory-efficient", "#CC79A7", "D:"),
+    "unfused_pytorch": ("unfused PyTorch", "#000000", "x:"),
+    "flash_attention_3": ("FlashAttention-3", "#D55E00", "v--"),
+}
+
+
+@styled
+def throughput(panels, ceiling_tflops=None, height=3.6):
+    """TFLOP/s against N, a panel a problem. panels: {title: {implementation: (N (n,), TFLOP/s)}}."""
+    axes = np.atleast_1d(_axes(len(panels), height, sharey=True))
+    for ax, (title, series) in zip(axes, panels.items(), strict=True):
+        for implementation, (N, tflops) in series.items():
+            label, color, fmt = IMPLEMENTATIONS[implementation]
+            ax.plot(N, tflops, fmt, color=color, label=label)
+        if ceiling_tflops is not None:
+            ax.axhline(ceiling_tflops, color="#777777", linestyle=":", label="large matrix product")
+        ax.set(title=title, xlabel="sequence length N (tokens)", xscale="log", ylim=(0, None))
+        _powers_of_two(ax, sorted({n for N, _ in series.values() for n in N}))
+    axes[0].set_ylabel("TFLOP/s")
+    handles, labels = axes[0].get_legend_handles_labels()
+    axes[0].figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    return axes
