@@ -353,7 +353,7 @@ def lines(x, curves, xlabel, ylabel, hline=None, log=False, height=3.8):
 
 # label, colour, line and marker of each implementation in the benchmark figures
 IMPLEMENTATIONS = {
-    "flashlib": ("this course's kernel", "#0072B2", "o-"),
+    "flashlib_triton": ("this course's kernel", "#0072B2", "o-"),
     "sdpa_cudnn": ("SDPA cuDNN", "#009E73", "^--"),
     "sdpa_flash": ("SDPA flash (FlashAttention-2)", "#E69F00", "s-."),
     "sdpa_mem_efficient": ("SDPA memory-efficient", "#CC79A7", "D:"),
@@ -364,7 +364,7 @@ IMPLEMENTATIONS = {
 
 @styled
 def throughput(panels, ceiling_tflops=None, height=3.6):
-    """TFLOP/s against N, a panel a problem. panels: {title: {implementation: (N (n,), TFLOP/s)}}."""
+    """TFLOP/s against N. panels: {title: {implementation: (N (n,), TFLOP/s (n,))}}."""
     axes = np.atleast_1d(_axes(len(panels), height, sharey=True))
     for ax, (title, series) in zip(axes, panels.items(), strict=True):
         for implementation, (N, tflops) in series.items():

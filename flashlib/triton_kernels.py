@@ -13,7 +13,6 @@ makes that choice when it is first imported; so import this module before anythi
 Source: Dao, FlashAttention-2 (2023), Algorithm 1 (forward) and Algorithm 2 (backward).
 """
 
-import functools
 import importlib.util
 import math
 import os
@@ -41,10 +40,12 @@ INTERPRETED = not isinstance(tl.max, triton.JITFunction)  # as Triton's own func
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 TILE_SIZES = (16, 32, 64, 128, 256)  # powers of two; tensor cores multiply nothing below 16
 MAX_HEAD_SIZE = 256
+MAX_LENGTHS = 2**31 - 1024  # rows and columns are counted in int32, offsets in int64
 LOG2_E = math.log2(math.e)
 
 # (Br, Bc, warps, stages) for the autotuner to choose from, by padded head size; 0 is float32, whose
-# exact products don't run on tensor cores. They are the fastest of some hundred tried on an H200.
+# exact products don't run on tensor cores. Those for 64 and 128 are the fastest of some hundred
+# tried on an H200; those for 256 and float32 are right, and not tuned.
 FORWARD_TILES = {
     64: ((128, 64, 8, 3), (64, 128, 4, 2), (64, 64, 4, 3)),
     128: ((128, 128, 8, 3), (128, 64, 8, 3), (64, 64, 4, 3)),
@@ -64,6 +65,7 @@ BACKWARD_KV_TILES = {
     0: ((32, 32, 8, 1),),
 }
 INTERPRETED_TILES = ((64, 64, 4, 1),)
+FASTEST_TILES = {}  # found by the autotuner, for each class of problems
 
 
 @triton.jit
@@ -100,16 +102,18 @@ def _store(X, strides, b, h, rows, N, dims, d: tl.constexpr, tile):
     tl.store(_addresses(X, strides, b, h, rows, dims), tile.to(X.dtype.element_ty), mask=inside)
 
 
-# RAGGED: the last tile of the inner loop is cut by the end of the matrix. Known before compiling,
-# so that the usual case has no masked loads at all.
-@triton.heuristics({"RAGGED": lambda a: a["N_k"] % a["Bc"] != 0})
 @triton.jit
 def _forward_kernel(
     Q, K, V, O, L, q_strides, k_strides, v_strides, o_strides, H, group, N_q, N_k, scale2,
     d: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
     Br: tl.constexpr, Bc: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """Algorithm 1 for one tile of Br rows of Q. scale2 is scale·log2 e and must be positive."""
+    """Algorithm 1 for one tile of Br rows of Q. scale2 is scale·log2 e and must be positive.
+
+    D is the head size d, padded to a power of two. RAGGED says that the end of the matrix
+    cuts the last tile of the inner loop; it is known when compiling, as all constexpr are, so that
+    the usual case has no masked loads.
+    """
     # NumPy: for i, rows in ...  Causal tiles far down have most to do, so they start first.
     row_tiles = tl.cdiv(N_q, Br)
     i = (row_tiles - 1 - tl.program_id(0) % row_tiles) * Br
@@ -153,11 +157,10 @@ def _forward_kernel(
 
     # NumPy: O_i, L_i = state.finish().  A row that saw no key: l = 0, m = -inf, O = 0, L = -inf.
     l = tl.where(l == 0.0, 1.0, l)
-    _store(O, o_strides, b, h, rows, N_q, dims, d, o / l[:, None])
+    _store(O, o_strides, b, h, rows, N_q, dims, d, o * (1.0 / l)[:, None])
     tl.store(L + head.to(tl.int64) * N_q + rows, m + tl.log2(l), mask=rows < N_q)
 
 
-@triton.heuristics({"RAGGED": lambda a: a["N_k"] % a["Bc"] != 0})
 @triton.jit
 def _backward_q_kernel(
     Q, K, V, O, dO, L, dL, delta, dQ,
@@ -208,7 +211,6 @@ def _backward_q_kernel(
     _store(dQ, dq_strides, b, h, rows, N_q, dims, d, dq * scale)
 
 
-@triton.heuristics({"RAGGED": lambda a: a["N_q"] % a["Br"] != 0})
 @triton.jit
 def _backward_kv_kernel(
     Q, K, V, dO, L, delta, dK, dV,
@@ -263,16 +265,6 @@ def _backward_kv_kernel(
     _store(dV, dv_strides, b, h, cols, N_k, dims, d, dv)
 
 
-@functools.cache
-def _autotuned(kernel, tiles, problem):
-    """An autotuner for one class of problems: its first call times every tile, the rest use one."""
-    configs = [
-        triton.Config({"Br": Br, "Bc": Bc}, num_warps=warps, num_stages=stages)
-        for Br, Bc, warps, stages in tiles
-    ]
-    return triton.autotune(configs, key=[])(kernel)
-
-
 def _strides(x):
     """The strides of (B, H, N, d); the last two are compiled in, which makes addresses cheap."""
     batch, head, row, dim = x.stride()
@@ -282,27 +274,39 @@ def _strides(x):
 def _launch(kernel, table, axis, tensors, strided, scales, q, k, causal, Br, Bc):
     """Launch a program for each tile along `axis`: a tile as asked for, or the table's fastest."""
     (B, H, N_q, d), (H_kv, N_k) = q.shape, k.shape[1:3]
-    N, heads = (N_q, H) if axis == "Br" else (N_k, H_kv)
+    N, inner, heads = (N_q, N_k, H) if axis == "Br" else (N_k, N_q, H_kv)
     if B * heads * N == 0:  # nothing to compute, and a GPU refuses an empty grid
         return None
     D = max(triton.next_power_of_2(d), TILE_SIZES[0])
     tiles = table[0 if q.dtype == torch.float32 else max(D, 64)]
     tiles = INTERPRETED_TILES if INTERPRETED else tiles
+    problem = kernel, tiles, d, q.dtype, causal, *(n.bit_length() for n in (B * H, N_q, N_k))
     if INTERPRETED or Br or Bc:
         Br, Bc = Br or tiles[0][0], Bc or tiles[0][1]
         usual = Br, Bc, 4 if Br * Bc <= 64 * 128 else 8, 2 if D <= 128 else 1
-        _, _, warps, stages = next((t for t in tiles if t[:2] == (Br, Bc)), usual)
-        tile = {"Br": Br, "Bc": Bc, "num_warps": warps, "num_stages": stages}
+        tile = next((t for t in tiles if t[:2] == (Br, Bc)), usual)
     else:
-        sizes = (n.bit_length() for n in (B * H, N_q, N_k))  # within a factor of 2, one tile fits
-        kernel, tile = _autotuned(kernel, tiles, (d, q.dtype, causal, *sizes)), {}
+        tile = FASTEST_TILES.get(problem)
+
+    def constants(Br, Bc, warps, stages):
+        ragged = inner % (Bc if axis == "Br" else Br) != 0
+        return {"Br": Br, "Bc": Bc, "RAGGED": ragged}, {"num_warps": warps, "num_stages": stages}
+
     args = *tensors, *map(_strides, strided), heads, H // H_kv, N_q, N_k, *scales
-    try:
-        with torch.cuda.device_of(q):
-            grid = lambda tile: (triton.cdiv(N, tile[axis]) * B * heads,)  # noqa: E731
-            return kernel[grid](*args, d=d, D=D, CAUSAL=causal, **tile)
-    except triton.OutOfResources as error:
-        raise ValueError(f"{tile} is too large a tile for d = {d} on this GPU ({error}).") from None
+    grid = lambda meta: (triton.cdiv(N, meta[axis]) * B * heads,)  # noqa: E731
+    same = {"d": d, "D": D, "CAUSAL": causal}
+    with torch.cuda.device_of(q):
+        if tile is None:  # the first problem of this class: time every tile
+            configs = [triton.Config(c, **options) for c, options in (constants(*t) for t in tiles)]
+            tuner = triton.autotune(configs, key=[])(kernel)
+            compiled = tuner[grid](*args, **same)
+            FASTEST_TILES[problem] = tiles[configs.index(tuner.best_config)]
+            return compiled
+        sizes, options = constants(*tile)
+        try:
+            return kernel[grid](*args, **same, **sizes, **options)
+        except triton.OutOfResources as error:
+            raise ValueError(f"{sizes} is too large a tile for d = {d} here ({error}).") from None
 
 
 @torch.library.custom_op("flashlib::attention_forward", mutates_args=())
@@ -377,7 +381,7 @@ def _check_device(q):
         )
 
 
-def _check(q, k, v, Br, Bc):
+def _check(q, k, v):
     """Refuse, in one sentence each, what the kernels would get wrong."""
     qkv = q, k, v
     if not all(isinstance(x, torch.Tensor) for x in qkv):
@@ -391,12 +395,17 @@ def _check(q, k, v, Br, Bc):
         raise ValueError(f"q's heads must be a multiple of those of k and v; {got}.")
     if not 1 <= q.shape[3] <= MAX_HEAD_SIZE:
         raise ValueError(f"the head size must be from 1 to {MAX_HEAD_SIZE}; {got}.")
+    if q.shape[2] + k.shape[2] > MAX_LENGTHS:
+        raise ValueError(f"the two lengths must add up to {MAX_LENGTHS} at most; {got}.")
     if len({x.dtype for x in qkv}) > 1 or q.dtype not in DTYPES:
         dtypes = ", ".join(str(x.dtype) for x in qkv)
         raise TypeError(f"q, k, v must all be float16, bfloat16 or float32; got {dtypes}.")
     if len({x.device for x in qkv}) > 1:
         raise ValueError(f"q, k, v must be on one device; got {[str(x.device) for x in qkv]}.")
-    for name, size in (("Br", Br), ("Bc", Bc)):
+
+
+def _check_tile(**sizes):
+    for name, size in sizes.items():
         if size is not None and size not in TILE_SIZES:
             raise ValueError(f"{name} must be one of {TILE_SIZES} or None; got {size!r}.")
 
@@ -425,7 +434,8 @@ def triton_attention(
     Raises:
         TypeError, ValueError: inputs that don't fit together. RuntimeError: the device.
     """
-    _check(q, k, v, Br, Bc)
+    _check(q, k, v)
+    _check_tile(Br=Br, Bc=Bc)
     scale, dtype = q.shape[-1] ** -0.5 if scale is None else float(scale), q.dtype
     if INTERPRETED and dtype == torch.bfloat16:  # the interpreter would multiply its bit patterns
         q, k, v = q.float(), k.float(), v.float()

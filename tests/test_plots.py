@@ -32,7 +32,7 @@ FIGURES = {
     "tile_times": lambda: plots.tile_times(N, [0.1, 0.2, 0.3], 0.2, 0.1),
     "error_maps": lambda: plots.error_maps({"A": np.eye(3), "B": np.full((3, 3), np.nan)}),
     "throughput": lambda: plots.throughput(
-        {"d = 64": {"flashlib": (N, [1, 2, 3]), "sdpa_flash": (N, [1, 1, 2])}}, 4
+        {"d = 64": {"flashlib_triton": (N, [1, 2, 3]), "sdpa_flash": (N, [1, 1, 2])}}, 4
     ),
     "lines": lambda: plots.lines(N, [("a", "black", "o-", [1, 2, 3])], "N", "GB", log=True),
 }

@@ -302,6 +302,7 @@ BAD_INPUTS = {
     "no kv heads": ((Q, Q[:, :0], Q[:, :0]), {}, ValueError, "multiple"),
     "d = 0": ((Q[..., :0], Q[..., :0], Q[..., :0]), {}, ValueError, "from 1 to 256"),
     "d = 257": ([Q[..., :1].repeat(1, 1, 1, 257)] * 3, {}, ValueError, "from 1 to 256"),
+    "2^31 rows": ((Q[:, :, :1].expand(1, 2, 2**31, 16), Q, Q), {}, ValueError, "add up"),
     "mixed dtypes": ((Q, HALF, Q), {}, TypeError, "float16, torch.float32"),
     "float64": ((DOUBLE, DOUBLE, DOUBLE), {}, TypeError, "torch.float64"),
     "integers": ((INT, INT, INT), {}, TypeError, "torch.int64"),
