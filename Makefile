@@ -9,8 +9,10 @@ LIGHT := $(VENV)/light.stamp
 # An environment that has torch and Triton serves `make lab-light` as well.
 ANY  := $(if $(wildcard $(FULL)),$(FULL),$(LIGHT))
 OLD  := .venv-oldest
+LITE := .venv-lite
 
-.PHONY: help lab lab-light test lint demo notebooks bench format test-oldest
+.PHONY: help lab lab-light test lint demo notebooks bench animation format test-oldest slides site lite \
+	pyodide-dist
 
 help:
 	@echo "make lab          open the course in JupyterLab (installs what it needs first)"
@@ -19,8 +21,12 @@ help:
 	@echo "make demo         four demonstrations in the terminal"
 	@echo "make notebooks    run the notebooks again and store their outputs"
 	@echo "make bench        time naive, tiled and PyTorch attention on this CPU"
+	@echo "make animation    draw the README's picture again"
 	@echo "make format       format and lint; make lint only looks"
 	@echo "make test-oldest  the NumPy part on the oldest supported versions"
+	@echo "make slides       slides that need no kernel and no network: _site/slides (needs npm)"
+	@echo "make site         pages and printed handouts: _site/index.html (needs npm)"
+	@echo "make lite         the course in a browser tab, nothing installed: _site/lite"
 
 # Importing the font manager builds matplotlib's font cache now, not in a reader's first figure.
 define install
@@ -61,6 +67,9 @@ notebooks: $(FULL)
 bench: $(FULL)
 	$(BIN)/python -m flashlib.bench cpu
 
+animation: $(FULL)
+	$(BIN)/python tools/readme_animation.py
+
 format: $(FULL)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -74,4 +83,25 @@ $(OLD)/oldest.stamp: pyproject.toml Makefile
 	touch $@
 
 test-oldest: $(OLD)/oldest.stamp
-	$(OLD)/bin/python -m pytest tests -n 2
+	$(OLD)/bin/python -m pytest tests -n 2 --ignore-glob "tests/test_*browser.py"
+
+# Slides and pages load scripts and fonts from files beside them; npm brings those files.
+slides: $(ANY)
+	$(BIN)/python tools/pages.py slides
+
+site: $(ANY)
+	$(BIN)/python tools/pages.py site
+
+$(LITE)/lite.stamp: requirements-lite.lock
+	$(PYTHON) -m venv $(LITE)
+	$(LITE)/bin/python -m pip install -r requirements-lite.lock
+	touch $@
+
+# The readers' browsers take Pyodide from its CDN. To need no other host:
+#   make lite PYODIDE_DIST=folder    with an unpacked Pyodide 0.27.7 release
+lite: $(LITE)/lite.stamp
+	$(LITE)/bin/python tools/lite.py
+
+# A release with what the course needs and no more, from npm and PyPI: _site/.cache/pyodide
+pyodide-dist: $(LITE)/lite.stamp
+	$(LITE)/bin/python tools/lite.py --make-dist _site/.cache/pyodide

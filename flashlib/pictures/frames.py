@@ -6,6 +6,7 @@ only them. A frame depends on (data, frame number) alone, so frames may be asked
 
 import functools
 import io
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import matplotlib
@@ -56,6 +57,8 @@ class Picture:
 
     def pngs(self):
         """Every frame in order: a list of bytes. Drawn here, compressed in two threads."""
+        if sys.platform == "emscripten":  # a browser's Python has no threads
+            return [self.png(k) for k in range(self.frames)]
         with ThreadPoolExecutor(2) as pool:  # zlib lets go of the GIL
             drawn = (self._indices(k) for k in range(self.frames))
             return list(pool.map(palette_png, drawn))
