@@ -354,11 +354,11 @@ def lines(x, curves, xlabel, ylabel, hline=None, log=False, height=3.8):
 # label, colour, line and marker of each implementation in the benchmark figures
 IMPLEMENTATIONS = {
     "flashlib_triton": ("this course's kernel", "#0072B2", "o-"),
-    "sdpa_cudnn": ("SDPA cuDNN", "#009E73", "^--"),
-    "sdpa_flash": ("SDPA flash (FlashAttention-2)", "#E69F00", "s-."),
-    "sdpa_mem_efficient": ("SDPA memory-efficient", "#CC79A7", "D:"),
+    "sdpa_cudnn": ("SDPA cuDNN", "#D55E00", "^--"),
+    "sdpa_flash": ("SDPA flash (FlashAttention-2)", "#56B4E9", "s-."),
+    "sdpa_mem_efficient": ("SDPA memory-efficient", "#999999", "D:"),
     "unfused_pytorch": ("unfused PyTorch", "#000000", "x:"),
-    "flash_attention_3": ("FlashAttention-3", "#D55E00", "v--"),
+    "flash_attention_3": ("FlashAttention-3", "#F0E442", "v--"),
 }
 
 

@@ -428,8 +428,8 @@ def triton_attention(
 
     Returns:
         O like q, or (O, L) with L (B, H, N_q) float32, the natural log of Σ exp(scores). A row that
-        sees no key has O = 0, L = −inf and no gradient. Gradients flow through O and L, and are
-        the same bits every run.
+        sees no key has O = 0, L = −inf and no gradient. Gradients flow through O and L, and with
+        the same tiles they are the same bits every run.
 
     Raises:
         TypeError, ValueError: inputs that don't fit together. RuntimeError: the device.
