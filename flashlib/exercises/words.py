@@ -9,11 +9,11 @@ COLUMN_TIP = "One number a row meets a matrix as a column: x[:, None]."
 
 def error_lines(error, line):
     """What a function raised, in which of its lines, and a tip where one is known."""
-    # Triton's interpreter wraps the learner's error
-    inner = error.__cause__ if type(error).__name__ == "InterpreterError" else None
-    error = inner or error
+    # Triton wraps the learner's error: once when it interprets, once a call when it compiles
+    while type(error).__name__ in ("InterpreterError", "CompilationError") and error.__cause__:
+        error = error.__cause__
     try:
-        text = str(error)
+        text = str(getattr(error, "error_message", None) or error)
     except Exception:  # an error that can't even be printed
         text = ""
     lines = [f"Your function raised {type(error).__name__}{': ' if text else ''}{text[:300]}"]
