@@ -79,7 +79,8 @@ def flash_attention_forward(
             K_j = memory.load("K", K[..., cols, :])  # line 7
             V_j = memory.load("V", V[..., cols, :])
             S = tile_scores(Q_i, K_j, scale, visible, dtype)  # line 8
-            m_old, state = state.m, update(state, S, V_j.astype(dtype, copy=False), visible)
+            m_old = state.m
+            state = update(state, S, V_j.astype(dtype, copy=False), visible)  # lines 9–10
             if observe is not None:
                 observe(_event(i, j, rows, cols, kind, S, m_old, state, memory))
         O_i, L_i = state.finish()  # lines 12–13

@@ -10,6 +10,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+import offline
 import pytest
 
 if not os.environ.get("CI"):  # in CI a missing tool is a failure
@@ -17,11 +18,6 @@ if not os.environ.get("CI"):  # in CI a missing tool is a failure
     pytest.importorskip("playwright")
 
 ROOT = Path(__file__).parents[1]
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 LAB = [
     "--no-browser", "--allow-root", "--expose-app-in-browser", "--ServerApp.port_retries=0",
     # JupyterLab asks the network for news, updates and extensions: not from a test.
@@ -47,16 +43,8 @@ CELLS = "() => [...window.jupyterapp.shell.currentWidget.content.model.cells].ma
 
 @pytest.fixture(scope="module")
 def chromium():
-    from playwright.sync_api import sync_playwright
-
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None and not os.environ.get("CI"):
-        pytest.skip(f"no Chromium found: install one of {', '.join(BROWSERS)}")
-    assert path, "no Chromium found"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+    with offline.chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
