@@ -77,7 +77,7 @@ format: $(FULL)
 # NumPy 2.0 has wheels up to Python 3.12: make test-oldest PYTHON=python3.11
 $(OLD)/oldest.stamp: pyproject.toml Makefile
 	$(PYTHON) -m venv $(OLD)
-	$(OLD)/bin/python -m pip install "numpy==2.0.*" "matplotlib==3.8.*" \
+	$(OLD)/bin/python -m pip install "numpy==2.0.*" "matplotlib==3.8.*" "pyparsing<3.2" \
 		tqdm hypothesis pytest pytest-xdist
 	$(OLD)/bin/python -m pip install --no-deps -e .
 	touch $@
