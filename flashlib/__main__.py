@@ -130,4 +130,7 @@ def main():
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:  # there are no options
+        print(__doc__)
+        sys.exit(0 if sys.argv[1:] in (["-h"], ["--help"]) else 2)
     sys.exit(main())

@@ -71,7 +71,10 @@ def bench_cpu(seq_lengths, d, tile_sizes, repeats):
     `peak_extra_bytes` is what NumPy allocates; for PyTorch, whose memory NumPy can't see, it is
     None. `of_naive` is the time divided by naive's at the same N, in the same run.
     """
-    from tqdm import tqdm
+    try:
+        from tqdm import tqdm
+    except ImportError as error:
+        raise ImportError("flashlib.bench needs tqdm: pip install tqdm") from error
 
     rows = []
     variants = {N: cpu_variants(N, d, tile_sizes) for N in seq_lengths}
@@ -140,16 +143,20 @@ def main(argv=None):
     """Choose the benchmark by the first argument; return its exit code."""
     argv = sys.argv[1:] if argv is None else argv
     name, rest = (argv[0], argv[1:]) if argv else ("", [])
-    if name == "cpu":
-        return main_cpu(rest)
-    if name in ("gpu", "traffic"):
-        from flashlib import bench_gpu
+    try:
+        if name == "cpu":
+            return main_cpu(rest)
+        if name in ("gpu", "traffic"):
+            from flashlib import bench_gpu
 
-        return {"gpu": bench_gpu.main_gpu, "traffic": bench_gpu.main_traffic}[name](rest)
-    if name == "widgets":
-        from flashlib.bench_widgets import main_widgets
+            return {"gpu": bench_gpu.main_gpu, "traffic": bench_gpu.main_traffic}[name](rest)
+        if name == "widgets":
+            from flashlib.bench_widgets import main_widgets
 
-        return main_widgets(rest)
+            return main_widgets(rest)
+    except ImportError as error:  # a sentence that names the package and the command
+        print(error, file=sys.stderr)
+        return 1
     print(__doc__)
     return 0 if name in ("-h", "--help") else 2
 

@@ -15,7 +15,7 @@ except ImportError as error:
 
 NARROW = {"style": {"description_width": "80px"}, "layout": {"width": "185px"}}
 ROW = {"flex_flow": "row wrap", "max_width": "900px"}
-NO_KERNEL = "Play, frame, step and speed work without a kernel; the other controls need one."
+NO_KERNEL = "On a page without a kernel, play, frame, step and speed still work."
 
 
 class Board(ipywidgets.VBox):

@@ -19,7 +19,8 @@ def missing_sentence(package):
     """One sentence for an absent package: what it is needed for and how to install it."""
     if package == "triton" and sys.platform != "linux":
         return "triton has wheels for Linux only; 06 and 07 can be read here, not run"
-    return f"{package} is missing, needed for {NEEDED_FOR[package]}: pip install {package}"
+    need = NEEDED_FOR[package]
+    return f"{package} is missing, needed for {need}: make lab, or pip install {package}"
 
 
 def has(*packages):

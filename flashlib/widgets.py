@@ -40,7 +40,7 @@ def running_max(n=48, Bc=4, order="random", seed=0):
 
 
 def tile_sweep(
-    N=48, d=16, Br=8, Bc=8, causal=False, order="Q-outer", row=32, seed=0, sram_bytes=2000
+    N=48, d=16, Br=8, Bc=8, causal=False, order="Q-outer", row=4, seed=0, sram_bytes=2000
 ):
     """The tiled forward pass, tile by tile."""
     controls = {

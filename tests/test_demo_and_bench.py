@@ -67,3 +67,14 @@ def test_cpu_bench_refuses_nonsense(arguments, capsys):
 def test_bench_without_a_name_says_which_there_are(capsys):
     assert bench.main([]) == 2
     assert "cpu" in capsys.readouterr().out
+
+
+def test_a_missing_package_is_one_sentence_with_the_command(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    assert bench.main("cpu --N 8 --repeats 1".split()) == 1
+    assert capsys.readouterr().err == "flashlib.bench needs tqdm: pip install tqdm\n"
+
+
+def test_the_demonstrations_have_no_options():
+    assert run("flashlib", "--help").returncode == 0
+    assert run("flashlib", "--fast").returncode == 2

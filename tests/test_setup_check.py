@@ -22,7 +22,8 @@ def test_each_missing_package_is_one_sentence_with_the_command(monkeypatch, caps
     )
     setup_check.check_setup()
     out = capsys.readouterr().out
-    assert "ipywidgets is missing, needed for the widgets: pip install ipywidgets" in out
+    sentence = "ipywidgets is missing, needed for the widgets: make lab, or pip install ipywidgets"
+    assert sentence in out
     assert "torch is missing" in out and "All set." not in out
     assert "kernels" not in out
 

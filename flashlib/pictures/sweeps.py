@@ -12,7 +12,7 @@ from flashlib.plots import COLORS
 
 @styled_picture
 def tile_sweep(
-    N=48, d=16, Br=8, Bc=8, causal=False, order="Q-outer", row=32, seed=0, sram_bytes=2000
+    N=48, d=16, Br=8, Bc=8, causal=False, order="Q-outer", row=4, seed=0, sram_bytes=2000
 ):
     """The tiled forward pass, one frame a tile: what is on chip, what moved, what one row knows.
 
