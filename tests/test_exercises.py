@@ -188,9 +188,107 @@ def test_an_answer_that_fails_in_some_cases_only_is_told_in_which(exercise, patt
         value = exercise.reference(*args)
         if not pattern.where(*args):
             return value
-        return tuple(map(spoilt, value)) if isinstance(value, tuple) else spoilt(value)
+        if pattern.rows is None:
+            return tuple(map(spoilt, value)) if isinstance(value, tuple) else spoilt(value)
+        parts = value if isinstance(value, tuple) else (value,)
+        masks = pattern.rows(*args)
+        masks = masks if isinstance(masks, tuple) else (masks,) * len(parts)
+        for part, mask in zip(parts, masks, strict=True):
+            part[mask] = spoilt(part[mask])
+        return parts if isinstance(value, tuple) else parts[0]
 
     assert exercise.check(answer).mistakes == (pattern.name,)
+
+
+# ---------------------------------------------------------------- first tries
+
+
+def unguarded_softmax(m_axis=-1, l_axis=-1, m_column=True, l_column=True):
+    def stable_softmax(S):
+        P = np.exp(S - S.max(axis=m_axis, keepdims=m_column))
+        return P / P.sum(axis=l_axis, keepdims=l_column)
+
+    return stable_softmax
+
+
+FIRST_TRIES = {
+    "keepdims is missing in the sum": unguarded_softmax(l_column=False),
+    "keepdims is missing in the maximum": unguarded_softmax(m_column=False),
+    "keepdims is missing in the maximum and the sum": unguarded_softmax(-1, -1, False, False),
+    "one maximum for the whole array": unguarded_softmax(m_axis=None),
+    "the whole array shares one sum": unguarded_softmax(l_axis=None),
+    "one maximum and one sum for the whole array": unguarded_softmax(None, None),
+    "the wrong axis": unguarded_softmax(0, 0),
+    "axis=1 instead of the last axis": unguarded_softmax(1, 1),
+}
+
+
+@pytest.mark.parametrize("name, answer", FIRST_TRIES.items(), ids=FIRST_TRIES)
+def test_a_first_softmax_without_a_guard_has_its_mistake_named(name, answer):
+    assert ex.stable_softmax.check(answer).mistakes == (name,)
+
+
+def test_without_keepdims_the_later_error_is_shown_and_no_pattern_claimed():
+    def stable_softmax(S):
+        S = S - S.max(axis=-1, keepdims=True)
+        return np.exp(S) / np.exp(S).sum(axis=-1)
+
+    text = str(ex.stable_softmax.check(stable_softmax))
+    assert "A later case:" in text and "ValueError" in text and "shape (3, 5)" in text
+    assert "keepdims is missing in the sum" in text and "second point" in text
+    assert "right, except" not in text
+
+
+def test_a_pattern_of_rows_is_not_claimed_when_other_rows_are_wrong_or_a_case_is_missing():
+    def other_rows_too(S):
+        P = ex.stable_softmax.reference(S)
+        return P + np.isneginf(S).all(axis=-1).any()
+
+    def square_only(S):
+        P = ex.stable_softmax.reference(S)
+        P[np.isneginf(S).all(axis=-1)] = 7
+        return P if S.ndim == 2 else 1 / 0
+
+    for answer in (other_rows_too, square_only):
+        verdict = ex.stable_softmax.check(answer)
+        assert verdict.state == "wrong" and verdict.mistakes == ()
+    assert "ZeroDivisionError" in str(verdict)
+
+
+def unguarded_update(l_scaled, o_scaled):
+    def my_update(m, l, o, S, V):
+        m_new = np.maximum(m, S.max(axis=1))
+        alpha, P = np.exp(m - m_new), np.exp(S - m_new[:, None])
+        l_new = (alpha if l_scaled else 1) * l + P.sum(axis=1)
+        return m_new, l_new, (alpha[:, None] if o_scaled else 1) * o + P @ V
+
+    return my_update
+
+
+def test_a_first_update_without_a_guard_has_its_mistakes_named():
+    no_l, no_o = "l is not rescaled", "o is not rescaled"
+    cases = {(False, False): (no_l, no_o), (True, False): (no_o,), (False, True): (no_l,)}
+    for scaled, names in cases.items():
+        verdict = ex.update.check(unguarded_update(*scaled))
+        assert verdict.mistakes == names and str(verdict).count("second point") == 1
+    verdict = ex.update.check(unguarded_update(True, True))
+    assert verdict.mistakes == ("-inf - (-inf) where nothing has been seen",)
+    assert "second point" not in str(verdict)
+
+
+# ---------------------------------------------------------------- small print
+
+
+@pytest.mark.parametrize("exercise", RUNNABLE, ids=by_name)
+def test_a_solution_defines_no_private_name(exercise):
+    assert "\ndef _" not in "\n" + exercise.solution_text()
+    assert ex.default_scale.solution_text().startswith("def default_scale(d):")
+
+
+def test_a_string_has_no_dtype_and_a_number_of_bytes_is_named():
+    text = str(ex.find_bug.check(lambda update: "yes"))
+    assert "It returned a string, expected True or False." in text and "dtype" not in text
+    assert ex.S_gigabytes.check(17179869184).mistakes == ("bytes",)
 
 
 def wrong_functions(exercise):

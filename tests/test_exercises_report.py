@@ -182,6 +182,51 @@ def test_the_command_line(tmp_path, capsys):
     assert main(["report", str(tmp_path / "empty")]) == 2
 
 
+@pytest.mark.parametrize("module, install", [("IPython", "ipython"), ("flashlib", "-e")])
+def test_what_the_runs_cannot_import_is_said_before_anything_runs(
+    module, install, tmp_path, monkeypatch, capsys
+):
+    write_notebook(tmp_path / "in" / "ada.ipynb", [])
+    stub = tmp_path / "stubs" / module / "__init__.py"
+    stub.parent.mkdir(parents=True)
+    stub.write_text("raise ImportError('not here')", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "stubs"))
+    assert main(["report", str(tmp_path / "in")]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and len(err.splitlines()) == 1
+    assert f"needs {module} (ImportError: not here)" in err and f"-m pip install {install}" in err
+
+
+def test_the_last_words_of_a_run_that_failed_are_its_note(tmp_path):
+    code = "import os; os.write(2, b'one\\nno more memory\\n'); os._exit(3)"
+    write_notebook(tmp_path / "ada.ipynb", [code])
+    assert report.run_notebook(tmp_path / "ada.ipynb", 60) == (
+        {}, "ended early, exit code 3: no more memory"
+    )  # fmt: skip
+
+
+def test_the_notebooks_of_one_learner_are_noticed_and_still_run(tmp_path, capsys):
+    write_notebook(tmp_path / "00_setup.ipynb", ["default_scale = lambda d: 1 / d**0.5"])
+    write_notebook(tmp_path / "class" / "ada" / "00_setup.ipynb", [])
+    assert not report.looks_like_one_learner(tmp_path)
+    (tmp_path / "class" / "ada" / "00_setup.ipynb").unlink()
+    assert main(["report", str(tmp_path)]) == 0
+    out, err = capsys.readouterr()
+    assert "these look like one learner's notebooks; give the folder above" in err
+    assert "00_setup,right,1," in out
+
+
+def test_a_reader_that_stops_early_is_no_error(tmp_path):
+    write_notebook(tmp_path / "in" / "ada.ipynb", [])
+    command = [sys.executable, "-m", "flashlib.exercises", "report", "in", "--csv", "out.csv"]
+    run = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    run.stdout.close()
+    with run.stderr:
+        errors = run.stderr.read().decode()
+    assert (run.wait(60), errors) == (0, "")
+    assert (tmp_path / "out.csv").read_text(encoding="utf-8").startswith("learner")
+
+
 # ---------------------------------------------------------------- how a verdict is shown
 
 

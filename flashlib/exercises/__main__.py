@@ -1,6 +1,7 @@
 """`python -m flashlib.exercises report DIR`: who has solved what, as a table and as CSV."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -30,17 +31,35 @@ def _report(args):
     if not args.folder.is_dir():
         print(f"{args.folder} is no folder", file=sys.stderr)
         return 2
-    found = report.report(args.folder, args.seconds, args.jobs)
-    if not found:
+    if not report.hand_ins(args.folder):
         print(f"no notebooks in {args.folder}", file=sys.stderr)
         return 2
-    print(report.as_text(found))
-    if args.csv:
+    missing = report.what_is_missing()
+    if missing:
+        print(missing, file=sys.stderr)
+        return 1
+    if report.looks_like_one_learner(args.folder):
+        text = "these look like one learner's notebooks; give the folder above"
+        print(f"note: {text}", file=sys.stderr, flush=True)
+    found = report.report(args.folder, args.seconds, args.jobs)
+    if args.csv:  # before anything is printed: whoever reads that may stop early
         args.csv.write_text(report.as_csv(found), encoding="utf-8", newline="\n")
-    else:
+    print(report.as_text(found))
+    if not args.csv:
         print("\n" + report.as_csv(found), end="")
     return 0
 
 
+def _main_into_a_pipe():
+    """`main`; a reader that stops early, such as `head`, is no error."""
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
+        code = 0
+    return code
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_main_into_a_pipe())

@@ -8,7 +8,7 @@ from flashlib import backward, forward
 from flashlib.exercises import probes
 from flashlib.exercises.core import Exercise
 from flashlib.exercises.mistakes import broken_backward
-from flashlib.exercises.naming import Mistake, Pattern
+from flashlib.exercises.naming import Mistake, Pattern, row_pattern
 
 # ---------------------------------------------------------------- D
 
@@ -108,8 +108,8 @@ weights_from_L = Exercise(
                 np.isneginf(L), -np.inf, L)[:, None] - S), "P = exp(S - L)."),
     ),
     patterns=(
-        Pattern("right, except in rows that see nothing", lambda S, L: bool(np.isneginf(L).any()),
-                "There P is 0."),
+        row_pattern("right, except in rows that see nothing", lambda S, L: np.isneginf(L),
+                    "There P is 0.", sees_nothing=True),
     ),
 )  # fmt: skip
 
@@ -200,6 +200,11 @@ def _backward_probe(run):
     return found
 
 
+def _rows_spoilt_by_nothing(Q, K, V, O, L, dO, Br, Bc, causal):
+    """Their own rows of dQ; dK and dV sum over all rows."""
+    return np.isneginf(L), np.ones(len(K), bool), np.ones(len(V), bool)
+
+
 whole_backward = Exercise(
     name="whole_backward",
     notebook="05",
@@ -261,7 +266,8 @@ whole_backward = Exercise(
                 lambda *args: len(args[0]) > args[6] or len(args[1]) > args[7],
                 "dQ, dK and dV are sums over tiles."),
         Pattern("right, except for rows that see nothing",
-                lambda *args: bool(np.isneginf(args[4]).any()), "They give and take no gradient."),
+                lambda *args: bool(np.isneginf(args[4]).any()), "They give and take no gradient.",
+                _rows_spoilt_by_nothing, sees_nothing=True),
         Pattern("right only when Br and Bc divide the lengths",
                 lambda *args: (len(args[0]) % args[6], len(args[1]) % args[7]) != (0, 0),
                 "The last tiles are shorter."),

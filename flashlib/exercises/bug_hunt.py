@@ -8,7 +8,7 @@ from flashlib import online
 from flashlib.exercises import words
 from flashlib.exercises.core import Exercise
 from flashlib.exercises.mistakes import broken_update
-from flashlib.exercises.naming import Mistake, explanations
+from flashlib.exercises.naming import Mistake
 from flashlib.exercises.online import update as update_exercise
 
 _update = update_exercise.reference
@@ -64,7 +64,7 @@ class FindBug(Exercise):
         """One: the update that the test was tried on."""
         return ["update"]
 
-    def _explain(self, trial, trials):
+    def _explain(self, trial, trials, known):
         (description,) = trial.args
         if trial.expected[0]:
             text = f"Your test refuses {description}, which is right."
@@ -74,7 +74,7 @@ class FindBug(Exercise):
         seen = "Your test accepts a broken update. This line went unnoticed:"
         if len(missed) > 1:
             seen = "Your test accepts broken updates. These lines went unnoticed:"
-        names = [line for m in explanations(self, trials) for line in words.mistake_lines(m)]
+        names = [line for m in known for line in words.mistake_lines(m)]
         return [seen, *("  " + line for line in missed), *names]
 
 

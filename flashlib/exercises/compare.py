@@ -55,7 +55,9 @@ def _as_array(value, subject, expected):
     wanted = "b" if np.asarray(expected).dtype == bool else "iuf"
     if array.dtype.kind not in wanted or array.dtype == np.float16:
         what = "True or False" if wanted == "b" else "float64 or float32"
-        raise AnswerError(f"{subject} with dtype {array.dtype}, expected {what}.")
+        python = array.dtype.kind == "O" and not hasattr(value, "dtype")
+        dtype = "" if python or array.dtype.kind in "US" else f" with dtype {array.dtype}"
+        raise AnswerError(f"{subject}{dtype}, expected {what}.")
     return array
 
 

@@ -1,6 +1,7 @@
 """An exercise: cases to try an answer on, a reference, hints, and the mistakes that people make."""
 
 import inspect
+import re
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -82,9 +83,12 @@ class Exercise:
         show(f"{self.name}: solution", text.splitlines())
 
     def solution_text(self):
-        """The source that `solution` shows."""
+        """The source that `solution` shows, under names that a notebook may use."""
         functions = map(answers.plain_function, self.solution_of or (self.reference,))
-        return "\n\n".join(textwrap.dedent(inspect.getsource(f)).rstrip() for f in functions)
+        text = "\n\n".join(textwrap.dedent(inspect.getsource(f)).rstrip() for f in functions)
+        for name in re.findall(r"^def _(\w+)\(", text, flags=re.MULTILINE):
+            text = re.sub(rf"(?<![\w.])_{name}\b", name, text)
+        return text
 
     def function_of(self, answer):
         """The function that the cases are tried on; here, the answer itself."""
@@ -112,7 +116,7 @@ class Exercise:
                 break
         failed = [trial for trial in trials if trial.failed]
         if failed:
-            raise Stop(WRONG, *self._explain(failed[0], trials), mistakes=self._named(trials))
+            raise self._wrong(failed[0], trials, end)
         if end:
             raise end
         found = self.probe and self.probe(lambda *args: self._call(answer, function, args).value)
@@ -203,11 +207,18 @@ class Exercise:
         pairs = zip(self.arguments(), args, strict=True)
         return ["Input:    " + ", ".join(compare.shown(name, x, largest) for name, x in pairs)]
 
-    def _explain(self, trial, trials):
-        """What a wrong answer gets to read."""
-        lines = []
-        for mistake in explanations(self, trials):
-            lines += words.mistake_lines(mistake)
+    def _wrong(self, trial, trials, end):
+        """The Stop for a wrong result; `end` is the Stop of a later case without one, or None."""
+        known = explanations(self, trials, complete=end is None)
+        lines, names = self._explain(trial, trials, known), [mistake.name for mistake in known]
+        if end and end.state == WRONG:
+            lines += ["A later case:", *("  " + line for line in end.lines)]
+            names += end.mistakes
+        return Stop(WRONG, *lines, mistakes=names)
+
+    def _explain(self, trial, trials, known):
+        """What a wrong answer gets to read; `known` are the mistakes that were recognized."""
+        lines = [line for mistake in known for line in words.mistake_lines(mistake)]
         lines += self._input(trial.args)
         names = self.parts or ("",) * len(trial.got)
         for name, got, expected, wrong in zip(
@@ -219,9 +230,6 @@ class Exercise:
         if good:
             lines.append(f"Right:    {', '.join(good)}")
         return [*lines, *trial.notes]
-
-    def _named(self, trials):
-        return tuple(mistake.name for mistake in explanations(self, trials))
 
 
 def _copy(x):

@@ -7,7 +7,7 @@ from flashlib.exercises import probes
 from flashlib.exercises.causal import STRICT, TOP_LEFT
 from flashlib.exercises.core import Exercise
 from flashlib.exercises.mistakes import broken_row_tile
-from flashlib.exercises.naming import Mistake, Pattern
+from flashlib.exercises.naming import Mistake, Pattern, row_pattern
 
 # ---------------------------------------------------------------- the inner loop
 
@@ -246,9 +246,10 @@ causal_row_tile = Exercise(
         *ROW_TILE_MISTAKES,
     ),
     patterns=(
-        Pattern("right, except for rows that see nothing",
-                lambda Q_i, K, V, row_start, N_q, Bc: row_start + 1 + len(K) - N_q <= 0,
-                "There O = 0 and L = -inf."),
+        row_pattern("right, except for rows that see nothing",
+                    lambda Q_i, K, V, row_start, N_q, Bc:
+                    row_start + np.arange(len(Q_i)) + 1 + len(K) - N_q <= 0,
+                    "There O = 0 and L = -inf.", sees_nothing=True),
         Pattern("right only for N_q = N_k",
                 lambda Q_i, K, V, row_start, N_q, Bc: N_q != len(K), TOP_LEFT),
     ),

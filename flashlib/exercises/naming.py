@@ -5,7 +5,7 @@ both were tried, the mistake has a name. Nothing is guessed from the source of a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,11 +23,33 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Pattern:
-    """`advice` fits when an answer fails in exactly the cases where `where(*args)` is true."""
+    """`advice` fits when an answer fails in exactly the cases where `where(*args)` is true.
+
+    rows: given the arguments, a mask of the rows that may be wrong there (or a mask a part).
+    sees_nothing: these are the rows of only -inf.
+    """
 
     name: str
     where: Callable
     advice: str = ""
+    rows: Callable = None
+    sees_nothing: bool = False
+
+    def fits(self, trial):
+        """Whether a trial failed where it should, and there only."""
+        if trial.failed != self.where(*trial.args):
+            return False
+        if self.rows is None or not trial.failed:
+            return True
+        masks = self.rows(*trial.args)
+        masks = masks if isinstance(masks, tuple) else (masks,) * len(trial.wrong)
+        pairs = zip(trial.wrong, masks, strict=True)
+        return not any(np.any(wrong[~mask]) for wrong, mask in pairs)
+
+
+def row_pattern(name, rows, advice="", sees_nothing=False):
+    """A Pattern of rows: wrong where the mask `rows(*args)` is true, right in all other rows."""
+    return Pattern(name, lambda *args: bool(np.any(rows(*args))), advice, rows, sees_nothing)
 
 
 @dataclass
@@ -46,12 +68,37 @@ class Trial:
         return any(np.any(w) for w in self.wrong)
 
 
-def explanations(exercise, trials):
+SECOND_POINT = "(Rows that see only -inf are a second point: this one first.)"
+
+
+def explanations(exercise, trials, complete=True):
     """The known mistakes that explain an answer; failing that, a pattern in the cases.
 
-    One mistake for everything, if possible. Otherwise one for each wrong part, among those
-    that spoil nothing else.
+    complete: whether every case gave a result; a pattern is claimed only then.
     """
+    found = _mistakes(exercise, trials) or _mistakes_elsewhere(exercise, trials)
+    if found or not complete or all(trial.failed for trial in trials):
+        return found
+    return [p for p in exercise.patterns if all(p.fits(trial) for trial in trials)][:1]
+
+
+def _mistakes_elsewhere(exercise, trials):
+    """The mistakes found when cases with rows of only -inf, which fail as well, are left out."""
+    empty = next((p.where for p in exercise.patterns if p.sees_nothing), None)
+    if empty is None:
+        return []
+    others = [trial for trial in trials if not empty(*trial.args)]
+    failed_there = any(trial.failed for trial in trials if empty(*trial.args))
+    if not failed_there or not any(trial.failed for trial in others):
+        return []
+    found = _mistakes(exercise, others)
+    if found:
+        found[-1] = replace(found[-1], advice=f"{found[-1].advice} {SECOND_POINT}".strip())
+    return found
+
+
+def _mistakes(exercise, trials):
+    """One mistake for everything, or one for each wrong part, of those that spoil nothing else."""
     found = {}  # part -> the first mistake that explains it alone
     for mistake in exercise.mistakes:
         same, right = _compared(exercise, mistake, trials)
@@ -60,12 +107,7 @@ def explanations(exercise, trials):
         for part, fits in enumerate(same):
             if fits and not right[part] and all(right[:part] + right[part + 1 :]):
                 found.setdefault(part, mistake)
-    if found:
-        return [found[part] for part in sorted(found)]
-    if all(trial.failed for trial in trials):
-        return []
-    fits = [p for p in exercise.patterns if all(t.failed == p.where(*t.args) for t in trials)]
-    return fits[:1]
+    return [found[part] for part in sorted(found)]
 
 
 def _compared(exercise, mistake, trials):

@@ -7,7 +7,7 @@ import numpy as np
 from flashlib import online
 from flashlib.exercises.core import Exercise
 from flashlib.exercises.mistakes import broken_update
-from flashlib.exercises.naming import Mistake, Pattern
+from flashlib.exercises.naming import Mistake, row_pattern
 
 # ---------------------------------------------------------------- the update
 
@@ -37,6 +37,14 @@ def _update_cases(rng):
     yield tuple(x.astype(np.float32) for x in case)
 
 
+def _one_maximum(m, l, o, S, V):
+    """One maximum for all the rows; otherwise right."""
+    m_new = np.maximum(m, S.max())
+    m_safe = np.where(np.isneginf(m_new), 0, m_new)
+    alpha, P = np.exp(m - m_safe), np.exp(S - m_safe[:, None])
+    return m_new, alpha * l + P.sum(axis=1), alpha[:, None] * o + P @ V
+
+
 def _wrong_update(name, fault, advice):
     return Mistake(name, partial(broken_update, fault=fault), advice)
 
@@ -59,6 +67,7 @@ UPDATE_MISTAKES = (
         "tile maximum",
         "m_new = maximum(m, row maximum of S): the old maximum counts as well.",
     ),
+    Mistake("one maximum for the whole tile", _one_maximum, "Each row has its own: S.max(axis=1)."),
     _wrong_update("the old m is returned", "m kept", "Return the new maximum."),
     _wrong_update("weights relative to the old m", "old maximum", "P = exp(S - m_new)."),
     _wrong_update("S is exponentiated as it is", "no maximum", "P = exp(S - m_new)."),
@@ -112,14 +121,15 @@ update = Exercise(
     solution_of=(online.update, online.rescale_factor),
     mistakes=UPDATE_MISTAKES,
     patterns=(
-        Pattern(
+        row_pattern(
             "right, except for rows that have seen nothing yet",
-            lambda m, l, o, S, V: bool(np.isneginf(np.maximum(m, S.max(axis=1))).any()),
+            lambda m, l, o, S, V: np.isneginf(np.maximum(m, S.max(axis=1))),
             "Where m_new is -inf, m - m_new is NaN. Subtract 0 there instead.",
+            sees_nothing=True,
         ),
-        Pattern(
+        row_pattern(
             "right only while the maximum stays where it is",
-            lambda m, l, o, S, V: bool((S.max(axis=1) > m).any()),
+            lambda m, l, o, S, V: S.max(axis=1) > m,
             "What happens to l and o when the maximum rises?",
         ),
     ),
@@ -242,10 +252,11 @@ merge_finished = Exercise(
         ),
     ),
     patterns=(
-        Pattern(
+        row_pattern(
             "right, except where a side saw nothing (L = -inf)",
-            lambda O_a, L_a, O_b, L_b: bool(np.isneginf(np.minimum(L_a, L_b)).any()),
+            lambda O_a, L_a, O_b, L_b: np.isneginf(np.minimum(L_a, L_b)),
             "Its weight is 0; and if both saw nothing, O is 0 and L is -inf.",
+            sees_nothing=True,
         ),
     ),
 )

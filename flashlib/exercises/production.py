@@ -169,5 +169,6 @@ cache_gigabytes = Prediction(
         Mistake("fp32", lambda: 2 * _cache_gigabytes(), "A number in bf16 takes 2 bytes."),
         Mistake("GiB instead of GB", lambda: _cache_gigabytes() * 1e9 / 2**30, "1 GB = 1e9 bytes."),
         Mistake("megabytes", lambda: _cache_gigabytes() * 1e3, "1 GB is 1000 MB."),
+        Mistake("bytes", lambda: _cache_gigabytes() * 1e9, "1 GB is 1e9 bytes."),
     ),
 )  # fmt: skip

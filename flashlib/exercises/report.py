@@ -13,6 +13,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,29 @@ def hand_ins(folder):
         if not any(part.startswith(".") for part in parts):
             pairs.append((path.stem if len(parts) == 1 else parts[0], path))
     return pairs
+
+
+def looks_like_one_learner(folder):
+    """Whether all notebooks lie in `folder` itself under the course's names, 02_....ipynb."""
+    paths = [path.relative_to(folder) for _, path in hand_ins(folder)]
+    return bool(paths) and all(re.fullmatch(r"\d\d_[^/\\]*", str(path)) for path in paths)
+
+
+def what_is_missing():
+    """One sentence on what the processes that run notebooks can't import; "" if all is there."""
+    root = Path(__file__).parents[2]
+    for module, package in (("IPython", "ipython"), ("flashlib.exercises", f'-e "{root}"')):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [sys.executable, "-c", f"import {module}"], cwd=folder, env=_environment(folder),
+                stdin=subprocess.DEVNULL, capture_output=True,
+            )  # fmt: skip
+        if done.returncode:
+            name = module.partition(".")[0]
+            why = _last_line(done.stderr)
+            install = f'"{sys.executable}" -m pip install {package}'
+            return f"Running notebooks needs {name} ({why}); install it with: {install}"
+    return ""
 
 
 def report(folder, seconds=300, jobs=2):
@@ -59,20 +83,39 @@ def run_notebook(path, seconds):
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
         command = [sys.executable, "-m", "flashlib.exercises", "run", os.path.abspath(path)]
-        environment = os.environ | {"MPLBACKEND": "Agg", "PYTHONIOENCODING": "utf-8"}
-        environment["IPYTHONDIR"] = folder
         try:
-            done = subprocess.run(
-                [*command, str(result)], cwd=folder, env=environment, timeout=seconds,
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-            note = "" if done.returncode == 0 else f"ended early, exit code {done.returncode}"
+            note = _run(
+                [*command, str(result)], cwd=folder, env=_environment(folder), timeout=seconds
+            )
         except subprocess.TimeoutExpired:
             note = f"stopped after {seconds:g} s"
         states, found = {}, ""
         with contextlib.suppress(OSError, ValueError):
             states, found = json.loads(result.read_text(encoding="utf-8"))
     return states, "; ".join(filter(None, [found, note]))
+
+
+def _environment(folder):
+    more = {"MPLBACKEND": "Agg", "PYTHONIOENCODING": "utf-8", "IPYTHONDIR": folder}
+    return os.environ | more
+
+
+def _run(command, **options):
+    """Run a command: "", or how it failed, with the last line that it wrote to stderr."""
+    with tempfile.TemporaryFile() as errors:  # no pipe: a grandchild might keep it open
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, **options
+        )
+        if done.returncode == 0:
+            return ""
+        errors.seek(max(errors.seek(0, os.SEEK_END) - 4000, 0))
+        last = _last_line(errors.read())
+    return f"ended early, exit code {done.returncode}" + (f": {last}" if last else "")
+
+
+def _last_line(stderr):
+    lines = stderr.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1].strip()[:200] if lines else ""
 
 
 # ---------------------------------------------------------------- in the other process

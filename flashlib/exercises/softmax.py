@@ -1,10 +1,12 @@
 """Exercises of notebooks 00 and 01: the scale, a softmax that survives, the size of S."""
 
+from functools import partial
+
 import numpy as np
 
 from flashlib import naive
 from flashlib.exercises.core import Exercise
-from flashlib.exercises.naming import Mistake, Pattern
+from flashlib.exercises.naming import Mistake, row_pattern
 from flashlib.exercises.predictions import Prediction
 
 
@@ -34,7 +36,9 @@ default_scale = Exercise(
 
 def _softmax_cases(rng):
     yield (np.array([[0.0, 1.0]]),)
+    yield (np.log([[1.0, 3.0], [2.0, 2.0]]),)
     yield (np.array([[1000.0, 1001.0, 998.0]]),)
+    yield (np.array([[0.0, 1.0], [-2000.0, -2003.0]]),)
     yield (np.array([[-np.inf, 0.0], [-np.inf, -np.inf]]),)
     yield (np.array([[-2000.0, -2001.0]]),)
     yield (rng.standard_normal((3, 5)) * 3,)
@@ -51,6 +55,23 @@ def _sum_of_everything(S):
     m = np.maximum(S.max(axis=-1, keepdims=True), -1e300)
     P = np.exp(S - m)
     return P / P.sum()
+
+
+def _one_maximum(S, guarded=False, one_sum=False):
+    P = np.exp(S - S.max())
+    l = P.sum() if one_sum else P.sum(axis=-1, keepdims=True)
+    return P / (np.where(l == 0, 1, l) if guarded else l)
+
+
+def _without_keepdims(S, m_column=True, l_column=True):
+    m = S.max(axis=-1, keepdims=m_column)
+    P = np.exp(S - np.where(np.isneginf(m), 0, m))
+    l = P.sum(axis=-1, keepdims=l_column)
+    return P / np.where(l == 0, 1, l)
+
+
+def _axis_1(S):
+    return naive.softmax(S.swapaxes(1, -1)).swapaxes(1, -1)
 
 
 def _wrong_axis(S):
@@ -103,20 +124,52 @@ stable_softmax = Exercise(
         ),
         Mistake("the wrong axis", _wrong_axis, "Rows run along the last axis: axis=-1."),
         Mistake(
+            "axis=1 instead of the last axis",
+            _axis_1,
+            "With leading axes (batch, heads) the rows run along axis=-1, not along axis 1.",
+        ),
+        *(
+            Mistake(
+                "one maximum for the whole array",
+                partial(_one_maximum, guarded=guarded),
+                "A row far below it underflows to 0: each row needs its own maximum.",
+            )
+            for guarded in (False, True)
+        ),
+        Mistake(
+            "one maximum and one sum for the whole array",
+            partial(_one_maximum, one_sum=True),
+            "Each row has its own: axis=-1, keepdims=True, for both.",
+        ),
+        *(
+            Mistake(
+                f"keepdims is missing in the {where}",
+                partial(_without_keepdims, m_column=m_column, l_column=l_column),
+                "One number a row must stay a column, or it meets the wrong axis of S: "
+                "keepdims=True.",
+            )
+            for where, m_column, l_column in (
+                ("sum", True, False),
+                ("maximum", False, True),
+                ("maximum and the sum", False, False),
+            )
+        ),
+        Mistake(
             "not divided by the sum",
             lambda S: np.exp(S - np.maximum(S.max(axis=-1, keepdims=True), -1e300)),
             "The weights of a row must sum to 1.",
         ),
     ),
     patterns=(
-        Pattern(
+        row_pattern(
             "right, except in rows of only -inf",
-            lambda S: bool(np.isneginf(S).all(axis=-1).any()),
+            lambda S: np.isneginf(S).all(axis=-1),
             "Their weights are 0, all of them.",
+            sees_nothing=True,
         ),
-        Pattern(
+        row_pattern(
             "right for small scores only",
-            lambda S: bool((np.abs(S[np.isfinite(S)]) > 500).any()),
+            lambda S: (np.isfinite(S) & (np.abs(S) > 500)).any(axis=-1),
             "What does exp do with 1000? And with -2000?",
         ),
     ),
@@ -157,5 +210,6 @@ S_gigabytes = Prediction(
             "The course counts in powers of ten: 1 GB = 1e9 bytes.",
         ),
         Mistake("megabytes", lambda: _score_gigabytes() * 1e3, "1 GB is 1000 MB."),
+        Mistake("bytes", lambda: _score_gigabytes() * 1e9, "1 GB is 1e9 bytes."),
     ),
 )
