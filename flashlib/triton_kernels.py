@@ -32,8 +32,7 @@ try:
     import triton.language as tl
 except ImportError as error:
     raise ImportError(
-        f"flashlib.triton_kernels needs PyTorch and Triton ({error}): "
-        "pip install 'flash-attention-from-scratch[torch]'"
+        f"flashlib.triton_kernels needs PyTorch and Triton ({error}): pip install torch triton"
     ) from error
 
 INTERPRETED = not isinstance(tl.max, triton.JITFunction)  # as Triton's own functions became
