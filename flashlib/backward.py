@@ -77,9 +77,8 @@ def flash_attention_backward(
             kind, visible = tile_mask(rows, cols, N_q, N_k, causal)
             if kind == "skipped":
                 continue
-            Q_i = memory.load("Q", Q[..., rows, :]).astype(
-                dtype, copy=False
-            )  # line 9 (O_i is not needed)
+            # line 9; the paper loads O_i as well, which nothing needs
+            Q_i = memory.load("Q", Q[..., rows, :]).astype(dtype, copy=False)
             dO_i = memory.load("dO", dO[..., rows, :])
             L_i, D_i = memory.load("L", L[..., rows]), memory.load("D", D[..., rows])
 

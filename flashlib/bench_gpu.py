@@ -25,10 +25,7 @@ from flashlib import attention_flops, memory_work, triton_kernels
 from flashlib.triton_kernels import triton  # so that it is imported there first
 
 DATA = pathlib.Path(__file__).parent / "data"
-TOKENS, WIDTH = (
-    16384,
-    2048,
-)  # batch · N and heads · d of every cell, so that the work only grows by N
+TOKENS, WIDTH = 16384, 2048  # batch · N and heads · d of every cell: the work only grows by N
 UNFUSED_LIMIT_BYTES = 16e9  # no unfused attention whose scores alone are larger
 QUANTILES = (0.5, 0.2, 0.8)
 OURS = "flashlib_triton"

@@ -20,6 +20,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM_FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update",
@@ -48,8 +49,8 @@ COUNT_FRAMES = """
 
 
 def chromium():
-    """The path of Debian's Chromium, or None."""
-    return shutil.which("chromium") or shutil.which("chromium-browser")
+    """The path of the first of `BROWSERS` that is found, or None."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 def write_notebook(path, *sources):

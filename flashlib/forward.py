@@ -129,7 +129,7 @@ def flash_attention_forward_k_outer(
             S = tile_scores(Q_i, K_j, scale, visible, dtype)  # line 9
             m_old = state.m.copy()  # `state` looks into HBM, which is about to be overwritten
             state = update(state, S, V_j.astype(dtype, copy=False), visible)  # lines 10–12
-            if j == _last_column_tile(rows, col_tiles, N_q, N_k, causal):
+            if _is_last_visit(rows, j, col_tiles, N_q, N_k, causal):
                 _store(memory, "OL", (O[..., rows, :], L[..., rows]), state.finish())
             else:
                 _store(memory, "mlO", views, state)  # lines 12–13
@@ -157,10 +157,10 @@ def _prepare(Q, K, V, Br, Bc, causal, scale):
     return Q, K, V, scale, O, np.full(Q.shape[:-1], -np.inf, dtype)
 
 
-def _last_column_tile(rows, col_tiles, N_q, N_k, causal):
-    """Index of the last column tile that row tile `rows` is paired with."""
-    kinds = [tile_kind(rows, cols, N_q, N_k, causal) for cols in col_tiles]
-    return max(j for j, kind in enumerate(kinds) if kind != "skipped")
+def _is_last_visit(rows, j, col_tiles, N_q, N_k, causal):
+    """Whether row tile `rows` is paired with no column tile after number j."""
+    following = col_tiles[j + 1 : j + 2]
+    return not following or tile_kind(rows, *following, N_q, N_k, causal) == "skipped"
 
 
 def _store(memory, names, destinations, tiles):

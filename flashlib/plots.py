@@ -82,11 +82,11 @@ def matrices(named, labels=None, height=3.4, fmt="{:.2f}"):
     return axes
 
 
-def draw_tiles(ax, kinds, done=(), now=None, labels=None):
+def draw_tiles(ax, kinds, done=(), now=None):
     """The score matrix as a grid of tiles (see the module's grammar).
 
     kinds: (T_r, T_c) strings "full", "diagonal", "skipped". done: iterable of (i, j), filled.
-    now: (i, j), outlined. labels: {(i, j): text}.
+    now: (i, j), outlined.
     """
     T_r, T_c = kinds.shape
     done = set(done)
@@ -97,8 +97,6 @@ def draw_tiles(ax, kinds, done=(), now=None, labels=None):
         edge = "#B0B0B0" if kind == "skipped" else "#555555"
         tile = {"hatch": hatches[kind], "facecolor": face, "edgecolor": edge, "linewidth": 0.8}
         ax.add_patch(Rectangle((j, i), 1, 1, clip_on=False, **tile))
-    for (i, j), text in (labels or {}).items():
-        ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=12)
     if now is not None:
         outline = {"fill": False, "edgecolor": "black", "linewidth": 4, "clip_on": False}
         ax.add_patch(Rectangle(now[::-1], 1, 1, zorder=3, **outline))
@@ -187,8 +185,8 @@ def overflow(x, exp_values, largest):
 
 
 @styled
-def traffic_curves(N, curves, measured=(), title="", unit_bytes=1e6):
-    """Bytes against sequence length, log–log.
+def traffic_curves(N, curves, measured=(), title=""):
+    """Megabytes against sequence length, log–log.
 
     N: (n,) lengths. curves: list of (kind, label, bytes (n,)), kind in naive, k_outer, flash.
     measured: list of (kind, label, N, bytes), drawn as open markers.
@@ -197,13 +195,13 @@ def traffic_curves(N, curves, measured=(), title="", unit_bytes=1e6):
     for kind, label, moved_bytes in curves:
         thin = {"color": COLORS[kind], "linestyle": LINES[kind]}
         thin["linestyle"] = ":" if "requested" in label else thin["linestyle"]
-        ax.plot(N, np.asarray(moved_bytes) / unit_bytes, label=label, **thin)
+        ax.plot(N, np.asarray(moved_bytes) / 1e6, label=label, **thin)
     for kind, label, at, moved_bytes in measured:
         marker = {"marker": MARKERS[kind], "linestyle": "none", "markerfacecolor": "white"}
         marker["marker"] = "D" if "L2" in label else marker["marker"]
         edge = {"markeredgecolor": COLORS[kind], "markeredgewidth": 2}
-        ax.plot(at, np.asarray(moved_bytes) / unit_bytes, label=label, **marker, **edge)
-    _log_axes(ax, "sequence length N (tokens)", {1e6: "MB", 1e9: "GB"}[unit_bytes] + " moved")
+        ax.plot(at, np.asarray(moved_bytes) / 1e6, label=label, **marker, **edge)
+    _log_axes(ax, "sequence length N (tokens)", "MB moved")
     _powers_of_two(ax, N)
     ax.set_title(title)
     ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
@@ -232,7 +230,7 @@ def rooflines(gpus, points):
 
 
 @styled
-def bars(named, xlabel, ylabel, colors=None, log=False, fmt="{:.3g}", hline=None):
+def bars(named, xlabel, ylabel, colors=None, fmt="{:.3g}", hline=None):
     """Labelled bars. named: {label: value}. hline: (value, label) drawn dashed."""
     ax = _axes(height=3.8)
     values = list(named.values())
@@ -241,7 +239,7 @@ def bars(named, xlabel, ylabel, colors=None, log=False, fmt="{:.3g}", hline=None
     if hline is not None:
         ax.axhline(hline[0], color=COLORS["K"], linestyle="--", label=hline[1])
         ax.legend()
-    ax.set(xlabel=xlabel, ylabel=ylabel, yscale="log" if log else "linear")
+    ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.margins(y=0.15)
     return ax
 
@@ -301,13 +299,11 @@ def errors_by_length(N, errors, epsilons):
 
 
 @styled
-def tile_times(sizes, seconds, naive_seconds, sdpa_seconds=None):
+def tile_times(sizes, seconds, naive_seconds):
     """Time against tile size on the reader's own CPU, naive as a line. seconds: (n,)."""
     ax = _axes(height=4.0)
     ax.plot(sizes, np.asarray(seconds) * 1e3, "o--", color=COLORS["flash"], label="tiled, Br = Bc")
     ax.axhline(naive_seconds * 1e3, color=COLORS["naive"], label="naive")
-    if sdpa_seconds is not None:
-        ax.axhline(sdpa_seconds * 1e3, color=COLORS["V"], linestyle=":", label="PyTorch SDPA")
     ax.set(xscale="log", xlabel="tile size Br = Bc", ylabel="milliseconds", ylim=(0, None))
     _powers_of_two(ax, sizes)
     ax.legend()

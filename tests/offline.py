@@ -4,16 +4,15 @@ import contextlib
 import functools
 import http.server
 import os
-import shutil
 import threading
 import time
 
 import pytest
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+from flashlib import bench_widgets
+
 FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    *bench_widgets.CHROMIUM_FLAGS,
     "--no-proxy-server", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]  # fmt: skip
 LOCAL = ("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:", "file:", "about:")
@@ -24,9 +23,9 @@ def chromium():
     """A headless browser; skips where there is none, fails in CI."""
     from playwright.sync_api import sync_playwright
 
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    path = bench_widgets.chromium()
     if path is None and not os.environ.get("CI"):
-        pytest.skip(f"no Chromium found: install one of {', '.join(BROWSERS)}")
+        pytest.skip(f"no Chromium found: install one of {', '.join(bench_widgets.BROWSERS)}")
     assert path, "no Chromium found"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)

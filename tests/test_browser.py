@@ -10,7 +10,6 @@ import time
 import urllib.request
 from pathlib import Path
 
-import offline
 import pytest
 
 if not os.environ.get("CI"):  # in CI a missing tool is a failure
@@ -39,12 +38,6 @@ ALL_RAN = """() => {
     return code.some(failed) || code.every(cell => cell.executionCount !== null);
 }"""
 CELLS = "() => [...window.jupyterapp.shell.currentWidget.content.model.cells].map(c => c.toJSON())"
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with offline.chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

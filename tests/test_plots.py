@@ -29,7 +29,7 @@ FIGURES = {
     "errors_by_length": lambda: plots.errors_by_length(
         N, {"float32": {"naive": [1e-7] * 3, "flash": [2e-7] * 3}}, {"float32": 1e-7}
     ),
-    "tile_times": lambda: plots.tile_times(N, [0.1, 0.2, 0.3], 0.2, 0.1),
+    "tile_times": lambda: plots.tile_times(N, [0.1, 0.2, 0.3], 0.2),
     "error_maps": lambda: plots.error_maps({"A": np.eye(3), "B": np.full((3, 3), np.nan)}),
     "throughput": lambda: plots.throughput(
         {"d = 64": {"flashlib_triton": (N, [1, 2, 3]), "sdpa_flash": (N, [1, 1, 2])}}, 4

@@ -41,12 +41,6 @@ MATHS = """() => [document.querySelectorAll('mjx-container svg').length,
 
 
 @pytest.fixture(scope="module")
-def chromium():
-    with offline.chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """Slides and pages of all notebooks; in 03 the widgets carry their state."""
     import pages

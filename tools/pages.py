@@ -22,6 +22,7 @@ from nbconvert import HTMLExporter, SlidesExporter
 
 import npm
 from deck import caption, deck
+from flashlib.bench_widgets import CHROMIUM_FLAGS, chromium
 from index import ROOT, SITE, title, write_index
 from notebooks import CELL_TIMEOUT_S, NOTEBOOKS
 
@@ -197,8 +198,7 @@ def source_page(name):
 
 def write_handouts(names, pages, out):
     """A PDF of every page, by Chromium; none, and a sentence, where there is no browser."""
-    browsers = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    path = next(filter(None, map(shutil.which, browsers)), None)
+    path = chromium()
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -208,7 +208,7 @@ def write_handouts(names, pages, out):
         return
     out.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
         page = browser.new_page()
         for name in names:
             page.goto((pages / f"{name}.html").as_uri())

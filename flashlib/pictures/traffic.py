@@ -1,12 +1,10 @@
 """Bytes moved against sequence length, at the three levels of `flashlib.traffic`."""
 
 import functools
-import json
-from importlib import resources
 
 import numpy as np
 
-from flashlib.hardware import GPUS
+from flashlib.hardware import GPUS, measurements, select
 from flashlib.pictures.frames import ALARM, ITEMSIZES_BYTES, Picture, new_figure, styled_picture
 from flashlib.pictures.stage import axes_at, bytes_text, place
 from flashlib.plots import COLORS, LINES
@@ -20,11 +18,9 @@ MEASURED = {"heads": 16, "d": 128, "dtype": "fp16"}  # the recorded run
 @functools.cache
 def _measured():
     """The recorded H200 counters: {implementation: (N, dram bytes, l2 bytes), each (n,)}."""
-    path = resources.files("flashlib") / "data" / "h200-peers-2026-11-29.json"
-    rows = json.loads(path.read_text(encoding="utf-8"))["traffic"]
-    table = {}
+    rows, table = measurements()["traffic"], {}
     for name in ("unfused_pytorch", "sdpa_flash"):
-        mine = [row for row in rows if row["impl"] == name]
+        mine = select(rows, impl=name)
         dram = [row["dram_read_bytes"] + row["dram_write_bytes"] for row in mine]
         table[name] = [row["N"] for row in mine], dram, [row["l2_bytes"] for row in mine]
     return table
